@@ -27,9 +27,12 @@ from hermes.agent.v1 import model_catalog_pb2 as model_pb
 from hermes.agent.v1 import tool_catalog_pb2 as tool_pb
 from hermes.agent.v1.model_catalog_pb2_grpc import ModelCatalogServiceServicer
 from services.database import Database
+from services.errors import InvalidArgument
 from services.rpc.messages import message_of
 
 T = TypeVar("T")
+
+MAX_ITEMS = 1000
 
 
 class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
@@ -74,6 +77,8 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
         )
 
     async def _each(self, items: Sequence[str], judge: Callable[[str], T]) -> list[T]:
+        if len(items) > MAX_ITEMS:
+            raise InvalidArgument("too many items", fields={"items": f"at most {MAX_ITEMS}"})
         # A batch takes a moment, and the parser is not thread-safe.
         async with self._judging:
             return await asyncio.to_thread(lambda: [judge(item) for item in items])
@@ -91,6 +96,9 @@ def _findings(threats: Sequence[Threat]) -> pb.TextFindings:
     return pb.TextFindings(threats=[message_of(threat, pb.Threat) for threat in threats])
 
 
+MAX_QUERY_CHARS = 200
+
+
 class ModelCatalogServicer(ModelCatalogServiceServicer):
     """Serves the model catalogue."""
 
@@ -101,6 +109,9 @@ class ModelCatalogServicer(ModelCatalogServiceServicer):
     async def ListModels(
         self, request: model_pb.ListModelsRequest, context: Context
     ) -> model_pb.ListModelsResponse:
+        if len(request.query) > MAX_QUERY_CHARS:
+            limit = f"at most {MAX_QUERY_CHARS} characters"
+            raise InvalidArgument("the query is too long", fields={"query": limit})
         own, problem = (), ""
         if request.include_endpoint:
             try:
@@ -131,6 +142,9 @@ def _model(info: ModelInfo) -> model_pb.ModelInfo:
     )
 
 
+MAX_PLATFORM_CHARS = 64
+
+
 class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
     """Serves the list of tools."""
 
@@ -144,6 +158,9 @@ class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
     ) -> tool_pb.ListToolsResponse:
         """List every tool as turns of a platform, or of none, have it."""
         profile, platform = profile_of(request.profile), request.platform
+        if len(platform) > MAX_PLATFORM_CHARS:
+            fields = {"platform": f"at most {MAX_PLATFORM_CHARS} characters"}
+            raise InvalidArgument("the platform's name is too long", fields=fields)
         listed = [*self._tools, *await listed_servers(self._servers, profile)]
         tools = [self._described(each, profile, platform) for each in listed]
         return tool_pb.ListToolsResponse(tools=tools, toolsets=TOOLSETS)

@@ -30,7 +30,7 @@ def searching(
     request: pb.SearchMessagesRequest, size: int
 ) -> Callable[[Connection], Sequence[Hit]]:
     """Return the search for a request; it finds one hit more than a page if there are more."""
-    around = request.around_sequence
+    around = not_negative("around_sequence", request.around_sequence)
     if around and not request.session_id:
         raise InvalidArgument(
             "which session's message?", fields={"session_id": "goes with around_sequence"}
@@ -102,6 +102,13 @@ def model_given(text: str) -> str:
         problem = f"at most {MAX_MODEL_CHARS} characters without spaces"
         raise InvalidArgument(f"no model is called like this: {problem}", fields={"model": problem})
     return model
+
+
+def not_negative(field: str, value: int) -> int:
+    """Return the value; InvalidArgument if it is negative."""
+    if value < 0:
+        raise InvalidArgument(f"{field} is negative", fields={field: "0 or more"})
+    return value
 
 
 def _between(around: int, window: int) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from agent_service.servicer.session_requests import (
     hits_response,
     message,
     model_given,
+    not_negative,
     searching,
     title_given,
     unused,
@@ -134,7 +135,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             session_id=request.session_id,
             new_session_id=request.new_session_id,
             profile=profile_of(request.profile),
-            through=request.through_sequence,
+            through=not_negative("through_sequence", request.through_sequence),
             title=title_given(self._redact(request.title)),
         )
         now = self._clock.now()
@@ -145,6 +146,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         self, request: session_change_pb2.UndoTurnsRequest, context: Context
     ) -> session_change_pb2.UndoTurnsResponse:
         count = page_size(request.turn_count, 1)
+        expected = not_negative("expected_message_count", request.expected_message_count)
         if request.undo_id:
             check_id("undo_id", request.undo_id)
         wanted = undo.UndoRequest(
@@ -152,7 +154,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             profile=profile_of(request.profile),
             undo_id=request.undo_id or new_id("und"),
             turns=count,
-            expected=request.expected_message_count,
+            expected=expected,
         )
         now = self._clock.now()
         undone = await self._database.write(lambda conn: undo.undo(conn, wanted, now))

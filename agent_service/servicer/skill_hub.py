@@ -15,7 +15,7 @@ from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceServicer
 from services.errors import InvalidArgument
 from services.rpc.messages import message_of
 
-MAX_FOUND = 1_000
+MAX_FOUND, MAX_NAMES = 1_000, 200
 PIECE_BYTES = 1024 * 1024
 
 
@@ -44,6 +44,7 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def InstallSkills(
         self, request: pb.InstallSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.InstallSkillsResponse]:
+        _check_names(request.names)
         hub = self._hubs.for_profile(profile_of(request.profile))
         terms = HubOptions(frozenset(request.consents), request.dry_run)
         with telling():
@@ -54,6 +55,7 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def UpdateSkills(
         self, request: pb.UpdateSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.UpdateSkillsResponse]:
+        _check_names(request.names)
         hub = self._hubs.for_profile(profile_of(request.profile))
         terms = HubOptions(frozenset(request.consents), request.dry_run)
         with telling():
@@ -71,6 +73,7 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def AuditSkills(
         self, request: pb.AuditSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.AuditSkillsResponse]:
+        _check_names(request.names)
         with telling():
             files = self._hubs.files(profile_of(request.profile))
             audit = audited(files, request.names)
@@ -81,6 +84,7 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def ExportSkills(
         self, request: pb.ExportSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.ExportSkillsResponse]:
+        _check_names(request.names)
         if not request.names:
             raise InvalidArgument("names is missing", fields={"names": "the skills"})
         profile = profile_of(request.profile)
@@ -95,6 +99,12 @@ class SkillHubServicer(SkillHubServiceServicer):
 
 def _step_fields(one: Step | Outcome) -> dict[str, Any]:
     return {"step": one.text} if isinstance(one, Step) else {"outcome": _outcome(one)}
+
+
+def _check_names(names: Any) -> None:
+    if len(names) > MAX_NAMES:
+        wanted = f"at most {MAX_NAMES} skills"
+        raise InvalidArgument(f"names has more than {MAX_NAMES}", fields={"names": wanted})
 
 
 def _outcome(made: Outcome) -> pb.SkillOutcome:

@@ -8,8 +8,10 @@ from agent_service.servicer.fields import Context, profile_of
 from agent_service.sessions.trajectory_format import TrajectoryReader
 from hermes.agent.v1 import trajectory_pb2 as pb
 from hermes.agent.v1.trajectory_pb2_grpc import TrajectoryServiceServicer
+from services.errors import InvalidArgument
 from services.home.trajectories.openai_messages import openai_record
 
+MOST_TURNS = 1000
 _PIECE_BYTES = 1024 * 1024
 
 
@@ -22,6 +24,8 @@ class TrajectoryServicer(TrajectoryServiceServicer):
     async def ExportTrajectories(
         self, request: pb.ExportTrajectoriesRequest, context: Context
     ) -> AsyncGenerator[pb.ExportTrajectoriesResponse]:
+        if len(request.turn_ids) > MOST_TURNS:
+            raise InvalidArgument("too many turns", fields={"turn_ids": f"at most {MOST_TURNS}"})
         profile, reader = profile_of(request.profile), self._reader.for_many()
         for turn_id in request.turn_ids:
             found = await reader.read(profile, turn_id)

@@ -25,6 +25,7 @@ from agent_service.servicer.fields import profile_of
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2, origin_pb2
 from services.errors import InvalidArgument
+from services.home.project_notes import MAX_BYTES, NotesAbove, clean_notes, is_path_above
 from services.rpc.messages import enum_word, message_of, record_of
 from services.rpc.uploads import wrong_contents
 from services.validation import check_id, denied_commands
@@ -73,8 +74,11 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
     if asked.files and asked.steers:
         asked = replace(asked, busy_mode=BusyMode.QUEUE)
     if asked.script is not None:
-        _check_script(asked.script)
-    return asked
+        _check_script(asked)
+    if asked.new_session.context_file is None:
+        return asked
+    notes = _notes_above(asked.new_session)
+    return replace(asked, new_session=replace(asked.new_session, context_file=notes))
 
 
 def _refusal(error: ValidationError) -> InvalidArgument:
@@ -97,10 +101,23 @@ def _check_kind(asked: TurnRequest) -> None:
         raise InvalidArgument("not to be asked for", fields={"kind": ", ".join(sorted(_KINDS))})
     if not asked.platform:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
+    if asked.files and (asked.kind in (COMPRESS, REVIEW) or asked.is_script_only):
+        raise InvalidArgument("nobody reads it", fields={"parts.file": "only in messages"})
+    if asked.is_command and (asked.kind != "user" or asked.files or asked.retries):
+        raise InvalidArgument("it is no command", fields={"is_command": "only with a USER's text"})
+    if asked.retries and asked.kind == COMPRESS:
+        raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
+    if asked.retries and asked.steers:
+        raise InvalidArgument("it would join what it repeats", fields={"retries": "not with STEER"})
 
 
-def _check_script(script: Script) -> None:
-    text = script.text
+def _check_script(asked: TurnRequest) -> None:
+    assert asked.script is not None
+    text = asked.script.text
+    if asked.kind != JOB or asked.retries:
+        raise InvalidArgument("only jobs have scripts", fields={"script": "only with kind JOB"})
+    if asked.steers:
+        raise InvalidArgument("it would not be run", fields={"script": "not with STEER"})
     if not text.strip() or "\0" in text:
         raise InvalidArgument(
             "the script is empty or has NUL characters", fields={"script.text": "what bash runs"}
@@ -148,6 +165,23 @@ def _file(file: content_pb2.MessageFile) -> MessageFile:
         mime_type=mime_type if _MIME_TYPE.fullmatch(mime_type) else "",
         is_forwarded=file.is_forwarded,
     )
+
+
+def _notes_above(begun: SessionOptions) -> NotesAbove:
+    given = begun.context_file
+    assert given is not None
+    data = given.text.encode()
+    if not begun.workdir:
+        raise InvalidArgument("above which folder?", fields={"context_file": "goes with workdir"})
+    if not is_path_above(given.path):
+        raise InvalidArgument(
+            "no notes lie there", fields={"context_file.path": "../.hermes.md or the like"}
+        )
+    if len(data) > MAX_BYTES:
+        raise InvalidArgument(
+            "the notes are too long", fields={"context_file.text": "at most 1 MiB"}
+        )
+    return NotesAbove(given.path, clean_notes(data, has_frontmatter=False))
 
 
 def _speaker(origin: origin_pb2.Origin) -> str:

@@ -17,6 +17,7 @@ MAX_DEPTH = 64
 """The most folders above a session's that are searched."""
 
 _FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_PATH = re.compile(rf"(?:\.\./){{1,{MAX_DEPTH}}}(?:{'|'.join(map(re.escape, OWN_NAMES))})")
 
 
 class NotesAbove(Struct, frozen=True):
@@ -33,6 +34,11 @@ def clean_notes(data: bytes, *, has_frontmatter: bool) -> str:
     if "\0" in text:
         return ""
     return (_FRONTMATTER.sub("", text, count=1) if has_frontmatter else text).strip()
+
+
+def is_path_above(path: str) -> bool:
+    """Return whether notes above a session's folder can have this path."""
+    return _PATH.fullmatch(path) is not None
 
 
 def notes_above(folder: Path, owner: int) -> NotesAbove | None:

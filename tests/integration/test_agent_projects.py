@@ -179,6 +179,10 @@ async def test_notes_above_the_folder_come_after_its_own_kind_and_before_others(
         prompt = await projects.prompt({"HERMES.md": "Use tabs."}, above)
         assert "## HERMES.md\n\nUse tabs." in prompt
         assert "Use nothing." not in prompt
+        prompt = await projects.prompt(
+            {"AGENTS.md": "Use tabs."}, ContextFile(path="../HERMES.md", text=" \n")
+        )
+        assert "## AGENTS.md\n\nUse tabs." in prompt
         folder = await projects.make({"AGENTS.md": "Use tabs."})
         await projects.ask(folder, "hi", skip=True, above=above)
         assert "Project Context" not in projects.system[-1]

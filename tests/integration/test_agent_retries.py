@@ -92,4 +92,7 @@ async def test_where_nothing_was_said_there_is_nothing_to_say_again(tmp_path: Pa
         stub = SessionServiceStub(client.channels.to("agent"))
         listed = await stub.ListSessions(session_pb2.ListSessionsRequest())
         assert not listed.sessions
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await retry(client, "trn_again", turn_pb2.BUSY_MODE_STEER)
+        assert reason_of(refused.value) is Reason.INVALID_ARGUMENT
         assert not model.requests

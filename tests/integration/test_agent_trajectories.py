@@ -5,9 +5,12 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+import grpc.aio
 import pyarrow.parquet as pq
+import pytest
 
 from agent_service.sessions.trajectory_format import COMPLETED, OTHERS
+from hermes.agent.v1.trajectory_pb2 import ExportTrajectoriesRequest
 from hermes.agent.v1.trajectory_pb2_grpc import TrajectoryServiceStub
 from hermes.agent.v1.turn_pb2 import Overlays
 from services.cli.main import parser_of
@@ -113,6 +116,9 @@ async def test_turns_are_exported_as_their_model_saw_them(tmp_path: Path) -> Non
         assert await _exported(client, "good", profile="other") == [None]
         many = ["x"] * 1000 + ["big"]
         assert [each is None for each in await _exported(client, *many)] == [True] * 1000 + [False]
+        stub = TrajectoryServiceStub(client.channels.to("agent"))
+        with pytest.raises(grpc.aio.AioRpcError, match="too many turns"):
+            await anext(aiter(stub.ExportTrajectories(ExportTrajectoriesRequest(turn_ids=many))))
     big, nobody, good, bad = found
     assert nobody is None
     sent = next(body for body in model.bodies if body["messages"][-1]["role"] == "tool")

@@ -15,6 +15,7 @@ from services.errors import Reason, reason_of
 from services.rpc.streams import open_stream
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent, answer, kinds, said, sequences
+from tests.support.executors import refused
 
 TEXT = {"text": "Hello there.", "chunk_chars": 3}
 PLAN = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
@@ -214,3 +215,5 @@ async def test_a_persons_command_calls_no_model_and_the_next_message_shows_it(
         assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
         usage = events[-1].turn_finished.usage
         assert (usage.prompt_tokens, usage.cost_micro_usd) == (0, 0)
+        request.turn_id, request.retries = "again", True
+        assert await refused(client.turns.StartTurn(request)) is Reason.INVALID_ARGUMENT

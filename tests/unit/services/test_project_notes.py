@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.home.project_notes import MAX_BYTES, NotesAbove, notes_above
+from services.home.project_notes import MAX_BYTES, NotesAbove, is_path_above, notes_above
 
 
 @pytest.fixture
@@ -73,3 +73,20 @@ def test_what_may_be_there_to_deceive_is_not_read(deep: Path, tmp_path: Path) ->
 def test_notes_of_another_user_are_not_read(deep: Path) -> None:
     (deep.parent / "HERMES.md").write_text("Of a stranger.")
     assert notes_above(deep, os.geteuid() + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "is_above"),
+    [
+        ("../.hermes.md", True),
+        ("../../HERMES.md", True),
+        ("HERMES.md", False),
+        ("../AGENTS.md", False),
+        ("../x/HERMES.md", False),
+        ("/etc/HERMES.md", False),
+        ("../HERMES.md\n", False),
+        ("../" * 65 + "HERMES.md", False),
+    ],
+)
+def test_a_path_of_notes_above_says_no_more_than_where_they_lie(path: str, is_above: bool) -> None:
+    assert is_path_above(path) is is_above

@@ -30,7 +30,7 @@ class ExportTrajectoriesRequest(_message.Message):
     """Whose turns; empty means "default"."""
     @_builtins.property
     def turn_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The turns; one that is not there, or has said nothing, is answered with no data."""
+        """The turns, at most 1000; one that is not there, or has said nothing, is answered with no data."""
 
     def __init__(
         self,

@@ -296,7 +296,7 @@ class StartTurnRequest(_message.Message):
     def context_file(self) -> _content_pb2.ContextFile:
         """What a folder above `workdir` says to agents, as the client has found it on its user's machine;
         followed where `workdir` itself has neither `.hermes.md` nor `HERMES.md`. Read only by the call that
-        creates the session. Unset means none.
+        creates the session; fails with INVALID_ARGUMENT without `workdir`. Unset means none.
         """
 
     @_builtins.property
