@@ -18,7 +18,7 @@ from agent_service.records.reviews import review_request, review_turn_id
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import reviews
-from agent_service.storage.schema import session_state
+from agent_service.storage.schema import session_state, step
 from agent_service.storage.sessions import put_state
 from agent_service.tools.guards.taint import MEMORY_KEPT, SKILL_KEPT
 from services.database import Prepared, is_one_of
@@ -31,6 +31,20 @@ _KEPT = Prepared(
         is_one_of(session_state.c.name, (COUNTS, MEMORY_KEPT, SKILL_KEPT)),
     )
 )
+_before = step.alias("before")
+_ITERATIONS = Prepared(
+    sa.select(sa.func.count()).where(
+        step.c.turn_id == bindparam("turn_id"),
+        step.c.sequence > bindparam("after"),
+        step.c.kind == sa.literal_column("'TOOL'"),
+        sa.exists().where(
+            _before.c.turn_id == step.c.turn_id,
+            _before.c.sequence == step.c.sequence - 1,
+            _before.c.kind == sa.literal_column("'MODEL'"),
+        ),
+    )
+)
+"""Each model message with tool calls, represented by its first call."""
 
 
 class Counts(Struct, frozen=True):
@@ -42,19 +56,18 @@ class Counts(Struct, frozen=True):
     """Model messages with tool calls since it last wrote a skill or a review of them began."""
 
 
-def counted(conn: Connection, turn: LiveTurn) -> Counts:
-    """Return the counts at the end of a user's turn."""
-    rows = _KEPT.rows(conn, {"session_id": turn.session_id}).all()
+def counted(conn: Connection, session_id: str, turn_id: str) -> Counts:
+    """Return the counts at the end of a user's turn, all of whose steps are stored."""
+    rows = _KEPT.rows(conn, {"session_id": session_id}).all()
     kept: dict[str, Any] = {row.name: row.value for row in rows}
     before = Counts(**kept.get(COUNTS, {}))
-    remembers, learned = (
-        str(kept.get(name)).startswith(f"{turn.id}:") for name in (MEMORY_KEPT, SKILL_KEPT)
-    )
-    # The last call of a turn is its answer.
-    iterations = max(0, turn.model_calls - 1)
+    remembers = _step_of(kept.get(MEMORY_KEPT), turn_id) is not None
+    learned = _step_of(kept.get(SKILL_KEPT), turn_id)
+    since = {"turn_id": turn_id, "after": learned or 0}
+    iterations: int = _ITERATIONS.rows(conn, since).scalar_one()
     return Counts(
         turns=0 if remembers else before.turns + 1,
-        iterations=0 if learned else before.iterations + iterations,
+        iterations=iterations + (before.iterations if learned is None else 0),
     )
 
 
@@ -62,6 +75,11 @@ def keep(conn: Connection, session_id: str, counts: Counts) -> None:
     """Store the counts with the session."""
     value = {"turns": counts.turns, "iterations": counts.iterations}
     put_state(conn, session_id, COUNTS, value)
+
+
+def _step_of(key: str | None, turn_id: str) -> int | None:
+    of_turn, _, number = (key or "").rpartition(":")
+    return int(number) if of_turn == turn_id and number.isdecimal() else None
 
 
 USER = "user"
@@ -83,7 +101,7 @@ class ReviewScheduler:
         memory, skills = self._asked_of(turn)
         if ended is None or turn.kind != USER or not (memory or skills):
             return
-        counts = counted(conn, transition.after)
+        counts = counted(conn, turn.session_id, turn.id)
         memory = memory and counts.turns >= self._config.memory_nudge_interval
         skills = skills and counts.iterations >= self._config.skill_nudge_interval
         if (memory or skills) and _has_come_through(turn, ended.outcome):
