@@ -1,4 +1,4 @@
-"""Reads whole messages: parts joined, with what their senders may do."""
+"""Reads whole messages: edits and parts joined, with what their senders may do."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from gateway_service.chats import pairing
 from gateway_service.chats.access import Access
 from gateway_service.commands.registry import parse
-from gateway_service.messages import MessageEvent
+from gateway_service.messages import Event, MessageEvent
 from gateway_service.storage import inbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.inbox import Waiting
@@ -21,7 +21,7 @@ from services.clock import Clock
 STEP_S = 0.2
 MOST_PARTS = 100
 EDITED = "Edited: "
-"""Before a new version of a message."""
+"""Before a new version of a message that was taken already."""
 MOMENT = timedelta(seconds=1.5)
 """How soon the next part follows."""
 
@@ -42,6 +42,7 @@ class Admission(Struct, frozen=True):
                 return None
             if not access.allows(waiting[0].event.source):
                 return waiting[0], access
+            waiting = fold_edits(waiting)
             parts = gather(waiting) if has_more(waiting[0]) else waiting[:1]
             wait_s = wait_for_more_s(parts[-1], self._clock.now())
             if wait_s <= 0:
@@ -74,6 +75,39 @@ class Admission(Struct, frozen=True):
             return waiting, pairing.open_to(conn, self._access, person)
 
         return await account.database.read(read)
+
+
+def fold_edits(waiting: Sequence[Waiting]) -> list[Waiting]:
+    """Return a chat's events with new versions of messages in the place of these."""
+    folded: list[Waiting] = []
+    for each in waiting:
+        event = each.event
+        index = next((index for index, it in enumerate(folded) if _is_edited(it, event)), None)
+        if index is None or not isinstance(event, MessageEvent):
+            folded.append(each)
+        else:
+            folded[index] = _edit(folded[index], each, event.text)
+    return folded
+
+
+def _is_edited(waiting: Waiting, edit: Event) -> bool:
+    """Return whether an event is a new version of a waiting one, by the same person.
+
+    On some platforms anybody can name any message as the one that an edit is of.
+    """
+    event = waiting.event
+    return (
+        isinstance(event, MessageEvent)
+        and isinstance(edit, MessageEvent)
+        and event.message_id == edit.edits != ""
+        and event.source.user_id == edit.source.user_id
+    )
+
+
+def _edit(original: Waiting, edit: Waiting, text: str) -> Waiting:
+    assert isinstance(original.event, MessageEvent)
+    event = replace(original.event, text=text)
+    return replace(original, event=event, others=(*original.others, edit.sequence))
 
 
 async def find_new_version(
@@ -120,7 +154,6 @@ def _continues(last: Waiting, following: Waiting) -> bool:
         and isinstance(more, MessageEvent)
         and (said.joint is not None or (parse(said.text) is None and _is_forwarded(more)))
         and more.source == said.source
-        and not more.edits
         and parse(more.text) is None
         and following.received_at - last.received_at <= MOMENT
     )
@@ -147,4 +180,5 @@ def join(parts: Sequence[Waiting]) -> Waiting:
         files=tuple(file for each in messages for file in each.files),
         joint=None,
     )
-    return replace(first, event=event, others=tuple(each.sequence for each in others))
+    closed = tuple(number for each in parts for number in (each.sequence, *each.others))
+    return replace(first, event=event, others=closed[1:])

@@ -1,11 +1,13 @@
-"""What a person sends at once is one message."""
+"""What a person sends at once is one message, and only its author changes it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from gateway_service.messages import ButtonPress, FileKind, MessageEvent, Quote, RemoteFile, Source
 from gateway_service.storage.inbox import Waiting
-from gateway_service.turns.admission import MOMENT, gather, join, wait_for_more_s
+from gateway_service.turns.admission import MOMENT, fold_edits, gather, join, wait_for_more_s
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ADA = Source("telegram", "5", user_id="7")
@@ -70,6 +72,11 @@ def test_only_what_usually_has_more_waits() -> None:
     assert wait_for_more_s(said(1, "long", joint=""), NOW + 2 * MOMENT) < 0
 
 
-def test_an_edit_is_no_part() -> None:
-    first = said(1, "long", joint="", message_id="m1")
-    assert gather([first, said(2, "longer", joint="", edits="m1")]) == [first]
+def test_a_waiting_message_is_changed_by_its_author_alone() -> None:
+    first = said(1, "hello", ROOM, message_id="$1")
+    hers = said(2, "hello all", ROOM, message_id="$2", edits="$1")
+    forged = said(3, "/yolo on", replace(ROOM, user_id="@eve"), message_id="$3", edits="$1")
+    [changed] = fold_edits([first, hers])
+    assert isinstance(changed.event, MessageEvent)
+    assert (changed.event.text, changed.others) == ("hello all", (2,))
+    assert fold_edits([first, forged]) == [first, forged]
