@@ -31,8 +31,8 @@ from services.runtime.config import ServiceConfig
 
 HEALTH_S = 3.0
 """The timeout of a health check."""
-STARTING_S = 30.0
-"""How long a command waits for another process that starts or stops services."""
+STUCK_S = 15.0
+"""How long another process may do nothing before a command gives up waiting for its services."""
 PATIENCE_S = 10.0
 """How long a command waits for remote services."""
 TELL_AFTER_S = 3.0
@@ -155,10 +155,12 @@ async def _join(
     """Yield channels to the services on the home's socket, started here if nobody runs them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
     lock = lock_of(UnixAddress(settings.home.socket))
-    began, is_announced = monotonic(), False
+    began, is_announced, progress = monotonic(), False, ""
+    started = began
     while True:
-        waited_s = monotonic() - began
-        has_waited = waited_s >= STARTING_S
+        if (last := await asyncio.to_thread(lock.progress)) != progress:
+            started, progress = monotonic(), last
+        has_waited = monotonic() - started >= STUCK_S
         if not await is_running(settings):
             try:
                 # A command that was faster is given its time.
@@ -170,16 +172,14 @@ async def _join(
             except ListenFailed:
                 if has_waited:
                     raise
-            if not is_announced and waited_s >= STARTING_S / 2:
+            if not is_announced and monotonic() - began >= STUCK_S:
                 is_announced = True
                 complain("another command is starting or stopping services; waiting for it")
         elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
-        else:
-            began = monotonic()
-            if not is_announced:
-                is_announced = True  # it runs only the services that it needs itself
-                complain("another command uses this home; waiting until it ends")
+        elif not is_announced:
+            is_announced = True  # it runs only the services that it needs itself
+            complain("another command uses this home; waiting until it ends")
         # Do not block the process that waits for the last client.
         fcntl.flock(clients, fcntl.LOCK_UN)
         await asyncio.sleep(WAIT_S)

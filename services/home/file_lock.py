@@ -51,6 +51,14 @@ class FileLock:
             pass
         return False
 
+    def progress(self) -> str:
+        """Return what changes while the holder works: its id and the CPU time that it has used."""
+        with suppress(OSError):
+            holder = self._path.read_text("ascii").strip()
+            fields = Path(f"/proc/{holder}/stat").read_text(errors="replace").rpartition(")")[2]
+            return " ".join((holder, *fields.split()[11:13]))
+        return ""
+
     def release(self) -> None:
         if self._file is not None:
             os.close(self._file)
