@@ -1,6 +1,7 @@
 """Access to jobs through the scheduler."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC
 from typing import Any, TypeVar
 
 import grpc
@@ -113,6 +114,7 @@ def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
         error=job.last_error or job.last_delivery_error,
         deliver_to=[str(home or LOCAL) if each == ORIGIN else each for each in told],
         wish=_wish(options),
+        changed_at=job.update_time.ToDatetime(UTC),
         home=home,
         notes=list(notes),
     )

@@ -49,6 +49,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     run_count: int = 0
     wish: JobChange
     """Its settings; None for defaults."""
+    changed_at: datetime
     home: Target | None = None
     """The chat that it was requested in; None if there is none."""
     pause_reason: str = ""

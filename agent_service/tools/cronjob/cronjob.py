@@ -21,7 +21,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.cronjob.lookup import find_job, shown_here
+from agent_service.tools.cronjob.lookup import FoundJob, look_up, shown_here
 from agent_service.tools.cronjob.text import errors_of, listed, scheduled
 from agent_service.tools.guards.approval import binding_of, check_allowed
 from agent_service.tools.guards.commands import refusal
@@ -127,9 +127,8 @@ class Cronjob(UsualTool[CronjobArguments]):
         self._classifier = CommandClassifier()
 
     def effect(self, arguments: CronjobArguments) -> Effect:
-        """The id of a new job derives from the call's key, so a repeated call is recognized."""
-        known = {"list": Effect.PURE, "create": Effect.KEYED}
-        return known.get(arguments.action, Effect.UNSAFE)
+        """Job and run ids derive from the call's key, so repeated calls are recognized."""
+        return Effect.PURE if arguments.action == "list" else Effect.KEYED
 
     def writes(self, arguments: CronjobArguments) -> frozenset[str]:
         return frozenset() if arguments.action == "list" else frozenset({"jobs"})
@@ -180,7 +179,7 @@ class Cronjob(UsualTool[CronjobArguments]):
         profile, action = context.caller.profile, arguments.action
         if action == "update" and wish == JobChange():
             raise RetryWithHint("Say what to change, such as schedule or prompt.")
-        job = await find_job(self._jobs, arguments.job_id, context)
+        job = await look_up(self._jobs, arguments.job_id, context)
         match action:
             case "run":
                 await self._jobs.run(profile, job.id, f"run_{_digest(context.key)[:26]}")
@@ -189,19 +188,28 @@ class Cronjob(UsualTool[CronjobArguments]):
             case "remove":
                 await self._jobs.take(profile, job.id, action)
                 return ToolResult(f"“{job.name}” ({job.id}) is removed.")
-            case "update":
-                changed = await self._update(job, wish, context)
             case _:
-                await self._jobs.take(profile, job.id, action)
-                changed = await self._jobs.get(profile, job.id)
+                changed = await self._changed(job, action, wish, context)
         done = "is changed" if action == "update" else f"is {changed.state}"
         return ToolResult(await asyncio.to_thread(scheduled, changed, done))
 
-    async def _update(self, job: JobView, wish: JobChange, context: ToolContext) -> JobView:
+    async def _changed(
+        self, job: FoundJob, action: str, wish: JobChange, context: ToolContext
+    ) -> JobView:
+        """The job after it was changed, paused or resumed, by this call or an earlier attempt."""
         profile, options = context.caller.profile, context.caller.options
-        within = limited(wish, frozenset(options.toolsets), job.wish)
-        request_id = f"upd_{_digest(context.key)[:26]}"
-        return await self._jobs.update(profile, job.id, within, request_id, options.denied_commands)
+        now = await self._jobs.get(profile, job.id)
+        if job.is_again and now.changed_at != job.changed_at:
+            # A schedule counts from when it is set, so it must not be set twice.
+            return now
+        if action == "update":
+            within = limited(wish, frozenset(options.toolsets), now.wish)
+            request_id = f"upd_{_digest(context.key)[:26]}"
+            return await self._jobs.update(
+                profile, job.id, within, request_id, options.denied_commands
+            )
+        await self._jobs.take(profile, job.id, action)
+        return await self._jobs.get(profile, job.id)
 
     def _wish(self, arguments: CronjobArguments) -> JobChange:
         creates, script = arguments.action == "create", arguments.script

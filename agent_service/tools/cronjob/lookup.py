@@ -1,10 +1,46 @@
-"""Finds the job that a `cronjob` call means."""
+"""Finds the job that a `cronjob` call means, and finds the same one if the call is repeated.
+
+The result is stored with the session before the job changes: the change may rename or delete it.
+"""
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.records.jobs import Jobs, JobView, SchedulerRefused
 from agent_service.records.messages import Target
 from agent_service.tools.base import RetryWithHint, ToolContext, ToolFailed
+from services.validation import convert
+
+CALLS = "cronjob_calls"
+KEPT = 16
+"""Calls of a session whose jobs are kept; the calls of one message run one after the other."""
+
+
+class FoundJob(Struct, frozen=True):
+    """The job that a call means."""
+
+    id: str
+    name: str
+    changed_at: datetime
+    is_again: bool = True
+    """The call was made before and may already have changed the job."""
+
+
+async def look_up(jobs: Jobs, named: str, context: ToolContext) -> FoundJob:
+    """The job with an id, or with a name that only one job has."""
+    kept: dict[str, Any] = await context.state.get(CALLS) or {}
+    if (known := kept.get(context.key)) is not None:
+        return convert(known, FoundJob)
+    job = await _find(jobs, named, context)
+    found = FoundJob(job.id, job.name, job.changed_at)
+    newest = list({**kept, context.key: msgspec.to_builtins(found)}.items())[-KEPT:]
+    await context.state.put(CALLS, dict(newest))
+    return replace(found, is_again=False)
 
 
 def shown_here(found: Sequence[JobView], context: ToolContext) -> Sequence[JobView]:
@@ -16,8 +52,7 @@ def shown_here(found: Sequence[JobView], context: ToolContext) -> Sequence[JobVi
     return [job for job in found if _is_of(job, here)]
 
 
-async def find_job(jobs: Jobs, named: str, context: ToolContext) -> JobView:
-    """The job with an id, or with a name that only one job has."""
+async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
     if not named.strip():
         raise RetryWithHint("Name the job in job_id. Use action list to see all jobs.")
     profile = context.caller.profile

@@ -47,6 +47,7 @@ JOB = JobView(
     state="paused",
     deliver_to=("slack",),
     wish=JobChange(),
+    changed_at=datetime(2026, 1, 1, tzinfo=UTC),
     pause_reason="no chat of slack is named",
 )
 
