@@ -126,14 +126,6 @@ async def test_the_best_come_first_where_that_is_wanted(filled: Database) -> Non
     assert sorted(places(ranked)) == [("new", 1), ("new", 2), ("old", 1), ("old", 2)]
 
 
-async def test_what_is_older_than_the_newest_thousands_is_found(filled: Database) -> None:
-    newer = [said("user", "network of the docker")] * 2100
-    later = BEGUN + timedelta(days=5)
-    await filled.write(lambda conn: store(conn, "newer", newer, begun=later))
-    assert await found(filled, "podman") == [("old", 3)]
-    assert await found(filled, '"docker network" OR absent') == [("old", 1)]
-
-
 async def test_no_text_is_an_error_of_the_database(filled: Database) -> None:
     draw = random.Random(7)
     parts = "docker NEAR AND NOT OR \" ' * : ^ ( ) { } [ ] - + ~ & | ! < > <-> \\ ; % $$ é 漢 \0 \n"
