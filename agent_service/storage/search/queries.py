@@ -164,16 +164,15 @@ _MATCHES = (
 def _newest(conn: Connection, wanted: SearchQuery, most: int) -> Sequence[sa.Row[*tuple[Any, ...]]]:
     """Return the ids and terms of the newest matches."""
     of, query, conditions = message_text.c, wanted.query, wanted.conditions()
-    every = sa.select(of.id, of.terms).order_by(of.id.desc())
-    if conn.dialect.name == "sqlite" and not wanted.session_id:
+    every = sa.select(of.id, of.terms).where(*conditions)
+    # `id + 0` rules out that the messages are read in the order of their ids.
+    found = every.order_by((of.id + 0).desc()).limit(most)
+    if wanted.session_id:
+        return conn.execute(found.where(_contains(conn, of.terms, query))).all()
+    if conn.dialect.name == "sqlite":
         matches = _MATCHES.where(*conditions).limit(most)
         return conn.execute(matches, {"query": _match(query)}).all()
-    # `id + 0` rules out that the messages are read in the order of their ids.
-    found = sa.select(of.id).where(*conditions).order_by((of.id + 0).desc()).limit(most)
-    if wanted.session_id:
-        found = found.where(_contains(conn, of.terms, query))
-        return conn.execute(every.where(of.id.in_(found))).all()
-    recent = every.where(*conditions).limit(_RECENT + _FOR_EACH * most).subquery()
+    recent = every.order_by(of.id.desc()).limit(_RECENT + _FOR_EACH * most).subquery()
     first = sa.select(recent).where(_contains(conn, recent.c.terms, query))
     rows = conn.execute(first.order_by(recent.c.id.desc()).limit(most)).all()
     if len(rows) == most:
@@ -181,7 +180,7 @@ def _newest(conn: Connection, wanted: SearchQuery, most: int) -> Sequence[sa.Row
     # The index does not know the order of words.
     phrases = [group for group in query.groups if any(" " in phrase for phrase in group)]
     found = found.where(_BY_INDEX, _contains(conn, of.terms, Query(tuple(phrases))))
-    return conn.execute(every.where(of.id.in_(found)), {"query": _tsquery(query)}).all()
+    return conn.execute(found, {"query": _tsquery(query)}).all()
 
 
 def _match(query: Query) -> str:
