@@ -67,6 +67,7 @@ from agent_service.sessions.trajectory_format import TrajectoryReader, Trajector
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant
 from agent_service.storage.journal import TurnLimits
+from agent_service.storage.search.index import SearchUpkeep
 from agent_service.storage.uploads import UploadUpkeep
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.mcp.prompts import Prompts
@@ -154,8 +155,8 @@ def build(
     recovering = (homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, copy_bundled(config, shelves, homes, workers))
     readings = GaugeUpdater(database, spending, memories, shelves, homes.profiles, gauges, clock)
-    uploads = UploadUpkeep(database, clock)
-    beside = (left, histories, sync, watches, servers, reviews, readings, uploads)
+    upkeep = SearchUpkeep(database, clock), UploadUpkeep(database, clock)
+    beside = (left, histories, sync, watches, servers, reviews, readings, *upkeep)
     chores = Chores(first, [each.run for each in beside], servers.drain)
     return AgentService(database, models, turns, chores, workers, servicers)
 

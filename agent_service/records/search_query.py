@@ -38,7 +38,10 @@ def words(text: str) -> list[str]:
 
 
 def _spread(text: str) -> str:
-    """Return decomposed, case-folded text; either step can make work for the other."""
+    """Return decomposed, case-folded text; either step can make work for the other.
+
+    A capital that was left over could pass for the mark of a profile or a role.
+    """
     while (spread := unicodedata.normalize("NFKD", text).casefold()) != text:
         text = spread
     return text

@@ -36,7 +36,6 @@ from agent_service.storage.schema import (
     watched_command,
 )
 from agent_service.storage.search import index
-from agent_service.storage.search.index import message_text
 from agent_service.storage.sessions import (
     MODEL,
     NOTICES,
@@ -158,7 +157,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     # It has no turns that would tell.
     model = transcripts.header(conn, old, wanted.profile).model
     sessions.put_state(conn, new, transcripts.MODEL, model)
-    index.add_copies(conn, wanted.new_session_id)
+    index.index_session(conn, wanted.new_session_id, is_copy=True)
     return sessions.get(conn, wanted.new_session_id, wanted.profile)
 
 
@@ -173,10 +172,12 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
         delete(conn, subagent_id, profile, now)
     is_branch = session.c.parent_session_id == session_id
     # From now on, copied messages are found in the branches.
-    its_copies = message_text.c.session_id.in_(sa.select(session.c.id).where(is_branch))
-    conn.execute(sa.update(message_text).where(its_copies).values(is_copy=False))
+    branches = conn.scalars(sa.select(session.c.id).where(is_branch)).all()
     conn.execute(sa.update(session).where(is_branch).values(parent_session_id=None))
     index.remove(conn, session_id)
+    for branch_id in branches:
+        index.remove(conn, branch_id)
+        index.index_session(conn, branch_id)
     conn.execute(_LEAVE, {"of_session": session_id, "of_profile": profile, "now": now})
     for statement in _DELETES:
         conn.execute(statement, {"of_session": session_id})

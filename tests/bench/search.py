@@ -1,5 +1,6 @@
 """Finding what was said among many messages, and storing one more of them."""
 
+import asyncio
 import os
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
@@ -12,7 +13,9 @@ from sqlalchemy import Connection
 from agent_service.records.search_query import parse
 from agent_service.storage import migrations
 from agent_service.storage.search import queries
+from agent_service.storage.search.index import SearchUpkeep
 from agent_service.storage.search.queries import Hit, SearchQuery
+from services.clock import SystemClock
 from services.database import Database
 from services.database.migrations import prepare
 from tests.bench.figures import Plan, Reading, Spread
@@ -67,6 +70,7 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
     corpus = Corpus(min(_MESSAGES, max(_LEAST, plan.samples * _MESSAGES_PER_SAMPLE)))
     async with Database(url, "agent") as database:
         await prepare(database, migrations)
+        upkeep = asyncio.create_task(SearchUpkeep(database, SystemClock()).run())
         begun = perf_counter()
         for first in range(0, corpus.count, _TOGETHER):
             await database.write(lambda conn, first=first: fill(conn, corpus, first, _TOGETHER))
@@ -77,6 +81,7 @@ async def _measure(plan: Plan, kind: str, url: str) -> list[Reading]:
         newest, slowest = await _searches(plan, database, queries.newest)
         ranked, worst = await _searches(plan, database, queries.most_relevant)
         appended, flushed = await _appends(plan, database, corpus)
+        upkeep.cancel()
     newest_key, relevance_key, append_key, longest_key = keys_of(kind)
     return [
         Reading(newest_key, newest, f"{note}; slowest {slowest}"),

@@ -1,5 +1,6 @@
 """What was said is found, on SQLite as on PostgreSQL."""
 
+import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator
@@ -8,14 +9,18 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import ProgrammingError
 
 from agent_service.records.search_query import Query, parse, terms
 from agent_service.storage.schema import message
 from agent_service.storage.search import index, queries
+from agent_service.storage.search.index import SearchUpkeep, message_text, sort_in
 from agent_service.storage.search.queries import Hit, SearchQuery
 from services.database import Database
 from services.errors import InvalidArgument
+from tests.fakes.clock import HastyClock
 from tests.integration.agent_history import BEGUN, history, said, store
+from tests.support.executors import until
 
 Place = tuple[str, int]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,10 +95,19 @@ async def test_a_profile_finds_only_its_own(filled: Database) -> None:
 
 
 async def test_no_text_stands_before_the_hits_of_another_profile(filled: Database) -> None:
-    theirs = [said("user", "docker")] * 30
-    later = BEGUN + timedelta(days=5)
-    await filled.write(lambda conn: store(conn, "theirs", theirs, profile="theirs", begun=later))
-    assert await found(filled, "docker") == [("new", 2), ("new", 1), ("old", 2), ("old", 1)]
+    mark = index.token("P", "default")
+
+    def forge(conn: Connection, written: str) -> None:
+        said_so = [said("user", f"docker {written}") for _ in range(30)]
+        store(conn, "theirs", said_so, profile="theirs", begun=BEGUN + timedelta(days=5))
+
+    await filled.write(lambda conn: forge(conn, f"\u2119{mark[1:]}"))
+    before = await found(filled, "docker")
+    as_once = sa.update(message_text).where(message_text.c.profile == "theirs")
+    await filled.write(lambda conn: conn.execute(as_once.values(terms=f"docker {mark}")))
+    assert (
+        await found(filled, "docker") == before == [("new", 2), ("new", 1), ("old", 2), ("old", 1)]
+    )
 
 
 async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
@@ -105,8 +119,6 @@ async def test_what_is_found_can_be_narrowed(filled: Database) -> None:
     later = BEGUN + timedelta(days=1)
     assert await found(filled, "docker", since=later) == [("new", 2), ("new", 1)]
     assert await found(filled, "docker", until=later) == [("old", 2), ("old", 1)]
-    ever = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-    assert len(await found(filled, "docker", since=ever[0], until=ever[1])) == 4
     minute = timedelta(minutes=1)
     since, until = BEGUN + minute, BEGUN + 2 * minute
     assert await found(filled, "docker", since=since, until=until) == [("old", 2)]
@@ -217,9 +229,45 @@ async def test_copies_are_found_in_their_session_only(database_url: str) -> None
     def fill(conn: Connection) -> None:
         store(conn, "trunk", [said("user", "planted")])
         store(conn, "branch", [said("user", "planted")], is_indexed=False)
-        index.add_copies(conn, "branch")
+        index.index_session(conn, "branch", is_copy=True)
 
     async with history(database_url) as database:
         await database.write(fill)
         assert await found(database, "planted") == [("trunk", 1)]
         assert await found(database, "planted", session_id="branch") == [("branch", 1)]
+
+
+async def test_postgresql_sorts_what_is_new_into_its_index_afterwards(postgres_url: str) -> None:
+    clock = HastyClock()
+    async with history(postgres_url) as database:
+
+        async def say(session_id: str) -> None:
+            await database.write(lambda conn: store(conn, session_id, [said("user", "in docker")]))
+
+        await say("one")
+        assert await database.write(sort_in) > 0
+        await say("two")
+        assert await found(database, "docker") == [("two", 1), ("one", 1)]
+        upkeep = asyncio.create_task(SearchUpkeep(database, clock).run())
+
+        async def sleeps_again() -> bool:
+            return len(clock.slept) > 1
+
+        await until(sleeps_again)
+        upkeep.cancel()
+        await asyncio.wait([upkeep])
+        assert await database.write(sort_in) == 0
+        assert await found(database, "docker") == [("two", 1), ("one", 1)]
+
+
+async def test_who_does_not_own_the_index_leaves_it_to_postgresql(postgres_url: str) -> None:
+    async with history(postgres_url) as database:
+        role = f"guest_{sa.make_url(postgres_url).database}"
+        grants = (f"CREATE ROLE {role} LOGIN", f"GRANT USAGE ON SCHEMA agent TO {role}")
+        for statement in grants:
+            await database.write(lambda conn, say=statement: conn.execute(sa.text(say)))
+    guest = sa.make_url(postgres_url).set(username=role)
+    async with Database(guest.render_as_string(hide_password=False), "agent") as database:
+        await asyncio.wait_for(SearchUpkeep(database, HastyClock()).run(), 10)
+        with pytest.raises(ProgrammingError, match="must be owner"):
+            await database.write(sort_in)

@@ -300,8 +300,7 @@ sa.Table(
     sa.Column("profile", sa.String(length=64), nullable=False),
     sa.Column("session_id", sa.String(length=128), nullable=False),
     sa.Column("sequence", sa.BigInteger(), nullable=False),
-    sa.Column("role", sa.String(length=12), nullable=False),
-    sa.Column("is_copy", sa.Boolean(), nullable=False),
+    sa.Column("scope", sa.Text(), nullable=False),
     sa.Column("terms", sa.Text(), nullable=False),
     sa.ForeignKeyConstraint(
         ["session_id", "sequence"],
@@ -328,7 +327,7 @@ sa.Table(
 _SQLITE = (
     """
     CREATE VIRTUAL TABLE message_fts USING fts5 (
-        terms, content='message_text', content_rowid='id', tokenize='ascii'
+        scope, terms, content='message_text', content_rowid='id', tokenize='ascii'
     )
     """,
     "INSERT INTO message_fts (message_fts, rank) VALUES ('automerge', 0)",
@@ -336,23 +335,28 @@ _SQLITE = (
     "INSERT INTO message_fts (message_fts, rank) VALUES ('usermerge', 8)",
     """
     CREATE TRIGGER message_text_added AFTER INSERT ON message_text BEGIN
-        INSERT INTO message_fts (rowid, terms) VALUES (new.id, new.terms);
+        INSERT INTO message_fts (rowid, scope, terms) VALUES (new.id, new.scope, new.terms);
         INSERT INTO message_fts (message_fts, rank) VALUES ('merge', 8);
     END
     """,
     """
     CREATE TRIGGER message_text_removed AFTER DELETE ON message_text BEGIN
-        INSERT INTO message_fts (message_fts, rowid, terms) VALUES ('delete', old.id, old.terms);
+        INSERT INTO message_fts (message_fts, rowid, scope, terms)
+        VALUES ('delete', old.id, old.scope, old.terms);
     END
     """,
 )
 _POSTGRESQL = (
     """
-    CREATE INDEX message_text_words ON message_text
-    USING gin (array_to_tsvector(string_to_array(terms, ' '))) WITH (fastupdate = off)
+    CREATE INDEX message_text_words ON message_text USING gin (array_to_tsvector(
+        string_to_array(rtrim(scope || ' ' || terms), ' ') || ARRAY[
+            'T53x' || to_hex(id >> 53), 'T50x' || to_hex(id >> 50), 'T47x' || to_hex(id >> 47),
+            'T44x' || to_hex(id >> 44), 'T41x' || to_hex(id >> 41), 'T38x' || to_hex(id >> 38),
+            'T35x' || to_hex(id >> 35)]
+    )) WITH (fastupdate = on)
     """,
     "ALTER INDEX message_text_words ALTER COLUMN 1 SET STATISTICS 0",
-    "CREATE INDEX message_text_by_time ON message_text (profile, id)",
+    "CREATE INDEX message_text_sampled ON message_text (profile, id) WHERE mod(id, 1021) = 0",
 )
 
 
