@@ -131,6 +131,8 @@ class SkillManage(UsualTool[SkillManageArguments]):
     name = "skill_manage"
     toolset = "skills"
     arguments = SkillManageArguments
+    usual_effect = Effect.KEYED
+    """A repeated change is recognized by the call's key."""
     usual_writes = frozenset({"skills"})
     """Changes of the library run one after the other."""
 
@@ -141,6 +143,6 @@ class SkillManage(UsualTool[SkillManageArguments]):
             **arguments.model_dump(exclude={"action"}),
         )
         try:
-            return ToolResult(await context.library.manage(wanted, context.state))
+            return ToolResult(await context.library.manage(context.key, wanted, context.state))
         except (BadSkill, FileRefused) as error:
             raise ToolFailed(str(error)) from None

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Collection, Mapping, Sequence, Set
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -163,7 +164,8 @@ def _review(conn: Connection, request: TurnRequest, has: Collection[str]) -> Tur
 
 
 def _gained(conn: Connection, found: EndedReview) -> ReviewOutcome:
-    skills: dict[str, str] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
+    changes: dict[str, Any] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
+    skills = {note["name"]: note["use"] for note in changes.values()}
     return ReviewOutcome(of_turn(conn, found.profile, found.turn_id), skills)
 
 

@@ -89,7 +89,7 @@ KINDS = {
     "session_search": "session pure job subagent",
     "skills_list": "skills pure job subagent review",
     "skill_view": "skills pure job subagent review",
-    "skill_manage": "skills unsafe job subagent review",
+    "skill_manage": "skills keyed job subagent review",
     "delegate_task": "delegation keyed job",
     "execute_code": "code_execution keyed job subagent",
     "web_search": "web pure job subagent",

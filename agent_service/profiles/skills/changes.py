@@ -14,6 +14,7 @@ from agent_service.profiles.skills.document import (
     to_markdown,
 )
 from agent_service.profiles.skills.files import FileRefused
+from agent_service.profiles.skills.journal import digest
 from agent_service.profiles.skills.library import Catalogue, Library, Protection, Skill, protection
 from agent_service.profiles.skills.names import (
     DOCUMENT,
@@ -68,10 +69,14 @@ class Change(Struct, frozen=True):
     path: str
     told: str
     use: Use
+    at: str = ""
+    before: str = ""
+    """The digest of the current file; empty if there is none."""
+    after: str = ""
+    """The digest of the new content; empty removes the file."""
     data: bytes | None = None
-    """The new content; None removes the file."""
+    """The new content; not stored."""
     target: str = ""
-    """Where the folder is moved; empty if a file is written or removed."""
 
 
 class Changes:
@@ -94,7 +99,7 @@ class Changes:
             case Action.WRITE_FILE:
                 return await self._file_written(skill, wanted)
             case Action.REMOVE_FILE:
-                return self._file_removed(skill, wanted)
+                return await self._file_removed(skill, wanted)
             case Action.ARCHIVE:
                 return await self._archived(skill, wanted, catalogue, now)
 
@@ -145,12 +150,14 @@ class Changes:
         before = None if is_new else await self._library.exact(f"{skill.folder}/{path}")
         return _support(skill, path, before, wanted.file_content)
 
-    def _file_removed(self, skill: Skill, wanted: SkillChangeRequest) -> Change:
+    async def _file_removed(self, skill: Skill, wanted: SkillChangeRequest) -> Change:
         path = _support_path(wanted.file_path)
         if path not in skill.files:
             raise BadSkill(f"{skill.name} has no {path}; it has {_listed(skill.files)}.")
+        place = f"{skill.folder}/{path}"
+        before = await self._library.files.read(place, MAX_SUPPORT_BYTES * 64)
         told = f"Removed {path} of {skill.name}."
-        return Change(skill.name, f"{skill.folder}/{path}", told, Use.PATCHED)
+        return Change(skill.name, place, told, Use.PATCHED, before=digest(before))
 
     async def _archived(
         self, skill: Skill, wanted: SkillChangeRequest, catalogue: Catalogue, now: datetime
@@ -192,7 +199,7 @@ def _created(wanted: SkillChangeRequest, catalogue: Catalogue) -> Change:
         )
     told = f"Created the skill {name}. It is listed from the next conversation on."
     data = to_markdown(document).encode()
-    return Change(name, f"{folder}/{DOCUMENT}", told, Use.CREATED, data)
+    return Change(name, f"{folder}/{DOCUMENT}", told, Use.CREATED, after=digest(data), data=data)
 
 
 def _document(skill: Skill, before: str, after: str) -> Change:
@@ -214,7 +221,15 @@ def _changed(skill: Skill, path: str, before: str | None, after: str) -> Change:
         raise BadSkill(f"That changes nothing in {path} of {skill.name}.")
     done = "Wrote" if before is None else "Changed"
     told = f"{done} {path} of {skill.name}; it has {len(after.encode()):,} bytes now."
-    return Change(skill.name, f"{skill.folder}/{path}", told, Use.PATCHED, after.encode())
+    return Change(
+        name=skill.name,
+        path=f"{skill.folder}/{path}",
+        told=told,
+        use=Use.PATCHED,
+        before="" if before is None else digest(before.encode()),
+        after=digest(after.encode()),
+        data=after.encode(),
+    )
 
 
 def _support_path(path: str) -> str:

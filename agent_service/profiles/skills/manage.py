@@ -4,13 +4,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+from msgspec.structs import replace
+
 from agent_service.profiles.skills.changes import Change, Changes, SkillChangeRequest, Use
 from agent_service.profiles.skills.document import BadSkill, is_category, is_name, own_name
 from agent_service.profiles.skills.files import FileRefused
+from agent_service.profiles.skills.journal import digest
 from agent_service.profiles.skills.library import Library, Skill, change_usage
 from agent_service.profiles.skills.names import (
     ARCHIVE,
     DOCUMENT,
+    MAX_SUPPORT_BYTES,
     archive_folders,
     archive_place,
     is_inside,
@@ -19,9 +24,15 @@ from agent_service.profiles.skills.names import (
 from agent_service.profiles.skills.usage import Usage, timestamp
 from services.clock import Clock
 from services.errors import AlreadyExists, NotFound
+from services.validation import convert
 
 NOTES = "skill_changes"
-"""The session note that holds the last action on each skill, by name."""
+NOTES_KEPT = 64
+
+_UNSURE = (
+    "This change was begun and the file has been changed by somebody else since, so that it is not "
+    "known whether it was made. Look at it with skill_view."
+)
 
 
 class Notes(Protocol):
@@ -43,16 +54,23 @@ class SkillManager:
         self._changes = Changes(library)
         self._clock = clock
 
-    async def manage(self, wanted: SkillChangeRequest, notes: Notes) -> str:
-        """Make a change; BadSkill or FileRefused says why not."""
+    async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
+        """Make or complete a change; BadSkill or FileRefused says why not."""
         async with self._files.locked():
-            now = self._clock.now()
-            change, at = await self._changes.plan(wanted, now), timestamp(now)
-            await self._apply(change)
-            await change_usage(self._files, change.name, lambda usage: _used(usage, change, at))
-            before: dict[str, str] = await notes.get(NOTES) or {}
-            await notes.put(NOTES, {**before, change.name: str(change.use)})
-            return change.told
+            kept: dict[str, Any] = dict(await notes.get(NOTES) or {})
+            known = convert(kept[key], Change) if key in kept else None
+            if known is None or await self._stands(known, known.before, known.path):
+                now = self._clock.now()
+                change = await self._changes.plan(wanted, now)
+                if known is None:
+                    known = replace(change, at=timestamp(now), data=None)
+                    newest = list({**kept, key: msgspec.to_builtins(known)}.items())[-NOTES_KEPT:]
+                    await notes.put(NOTES, dict(newest))
+                await self._apply(replace(known, data=change.data))
+            elif not await self._stands(known, known.after, known.target):
+                raise BadSkill(_UNSURE)
+            await change_usage(self._files, known.name, lambda usage: _used(usage, known))
+            return known.told
 
     async def viewed(self, name: str) -> None:
         await self._count(name, Usage.viewed)
@@ -72,6 +90,12 @@ class SkillManager:
             await self._files.remove(change.path)
         else:
             await self._files.write(change.path, change.data)
+
+    async def _stands(self, change: Change, expected: str, place: str) -> bool:
+        """Return whether the file has the expected digest, or the moved folder is at `place`."""
+        if change.target:
+            return await self._files.read(f"{place}/{DOCUMENT}", MAX_SUPPORT_BYTES * 64) is not None
+        return digest(await self._files.read(change.path, MAX_SUPPORT_BYTES * 64)) == expected
 
     async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
         async with self._files.locked():
@@ -129,10 +153,11 @@ class SkillManager:
         return named if is_name(named) and folder.startswith(named) else folder
 
 
-def _used(usage: Usage, change: Change, at: str) -> Usage:
+def _used(usage: Usage, change: Change) -> Usage:
+    at = change.at
     match change.use:
         case Use.CREATED:
-            return usage.created(at)
+            return usage if usage.created_at == at else usage.created(at)
         case Use.PATCHED:
             return usage.patched(at)
         case Use.ARCHIVED:

@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,8 +32,28 @@ REMOVE = SkillChangeRequest(Action.REMOVE_FILE, "notes", file_path="references/o
 ARCHIVE = SkillChangeRequest(Action.ARCHIVE, "notes")
 
 
-async def _manage(shelf: ProfileSkills, wanted: SkillChangeRequest) -> str:
-    return await shelf.manage(wanted, Kept())
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class DyingNotes(Kept):
+    """Notes of a process that is killed before or after it has stored one."""
+
+    def __init__(self, *, stored: bool) -> None:
+        super().__init__()
+        self._stored = stored
+
+    async def add(self, name: str, text: str) -> None:
+        raise AssertionError(name)
+
+    async def put(self, name: str, value: Mapping[str, Any]) -> None:
+        if self._stored:
+            await super().put(name, value)
+        raise Killed
+
+
+async def _manage(shelf: ProfileSkills, wanted: SkillChangeRequest, key: str = "k") -> str:
+    return await shelf.manage(key, wanted, Kept())
 
 
 def test_a_skill_goes_through_its_life(tmp_path: Path) -> None:
@@ -181,6 +203,41 @@ def test_what_is_protected_stays(tmp_path: Path, wanted: SkillChangeRequest, how
     with pytest.raises(BadSkill, match=r"not changed here|pinned"):
         run(_manage(skills(tmp_path), wanted))
     assert _files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "wanted", [CREATE, PATCH, EDIT, WRITE, REMOVE, ARCHIVE], ids=lambda w: w.action
+)
+def test_a_change_is_made_once_wherever_its_process_is_killed(
+    tmp_path: Path, wanted: SkillChangeRequest
+) -> None:
+    root, ready = tmp_path / "skills", tmp_path / "ready"
+    if wanted is not CREATE:
+        put_skill(ready, "notes")
+        put(ready, "notes/references/old.md", "old")
+    ready.mkdir(exist_ok=True)
+    shutil.copytree(ready, root)
+    kept = Kept()
+    told = run(skills(root).manage("k", wanted, kept))
+    whole = _files(root)
+    # The result was not stored: the call is made again, as often as need be.
+    for _ in range(2):
+        assert run(skills(root).manage("k", wanted, kept)) == told
+        assert _files(root) == whole
+    for stored in (False, True):
+        shutil.rmtree(root)
+        shutil.copytree(ready, root)
+        notes = DyingNotes(stored=stored)
+        with pytest.raises(Killed):
+            run(skills(root).manage("k", wanted, notes))
+        again = Kept()
+        again.values = notes.values
+        assert run(skills(root).manage("k", wanted, again)) == told
+        assert _files(root) == whole
+    # The file was written, its record was not.
+    (root / ".usage.json").unlink()
+    assert run(skills(root).manage("k", wanted, kept)) == told
+    assert _files(root) == whole
 
 
 def _files(root: Path) -> dict[str, str]:
