@@ -100,8 +100,6 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
     llama.cpp, LM Studio, vLLM and Ollama each have a place of their own for its context. Ollama
     decides when it loads a model, so it is made to load it.
     """
-    import aiohttp
-
     key = api_key.get_secret_value()
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     base_url = base_url.partition("?")[0]
@@ -121,17 +119,20 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
         paths = (f"{root}/props", f"{root}/api/v0/models", f"{root}/api/ps", f"{base_url}/models")
         props, *listings = await all_of(told(path) for path in paths)
         if b'"models"' in listings[1] and not _served(listings[1], model):
-            with suppress(TimeoutError, aiohttp.ClientError):
-                async with asyncio.timeout(LOADING_TIMEOUT_S):
-                    asked = session.post(
-                        f"{root}/api/generate", json={"model": model}, headers=headers
-                    )
-                    async with asked as answer:
-                        await answer.read()
+            await _load(session, f"{root}/api/generate", headers, model)
             listings[1] = await told(f"{root}/api/ps")
     by_llama_cpp = _llama_cpp(props)
     found = (by_llama_cpp, *(_served(listing, model) for listing in listings))
     return ServedModel(next(filter(None, found), 0), tells_progress=by_llama_cpp > 0)
+
+
+async def _load(session: "ClientSession", url: str, headers: Mapping[str, str], model: str) -> None:
+    import aiohttp
+
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(LOADING_TIMEOUT_S):
+            async with session.post(url, json={"model": model}, headers=headers) as answer:
+                await answer.read()
 
 
 class _Served(Struct):

@@ -10,7 +10,7 @@ from tests.architecture.source import PRODUCT, Module, product, sample
 ROOMS = 14
 MODULES = 24
 ODD_NAMES = 1
-LINES = 124_316
+LINES = 124_317
 """The goal is 115,000 with every platform, tool and protocol; what comes above it makes room."""
 
 _ODD = re.compile(r"\w+(ing|ed)|told|said|kept|left|seen|given|meant|wanted")

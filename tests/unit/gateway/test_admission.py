@@ -12,6 +12,7 @@ from gateway_service.turns.admission import MOMENT, fold_edits, gather, join, wa
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ADA = Source("telegram", "5", user_id="7")
 EVE = Source("telegram", "5", user_id="9")
+ROOM = Source("matrix", "!r", user_id="@ada", chat_type="group", is_shared=True)
 PICTURE = RemoteFile(FileKind.IMAGE, "p")
 
 
