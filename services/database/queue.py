@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from services.database.hints import Hint
-from services.errors import Draining, HermesError, StaleEpoch, Unavailable
+from services.errors import Draining, HermesError, StaleEpoch
 from services.lifecycle import Workers
 
 RETRY_S = 2.0
@@ -36,8 +36,7 @@ async def poll(
         except (StaleEpoch, Draining):
             raise
         except HermesError as error:
-            expected = isinstance(error, Unavailable)
-            _log.warning("%s waits: %s", what, error, exc_info=not expected)
+            _log.warning("%s waits: %s", what, error)
             wait_s = max(retry_s, error.retry_after_s or 0.0)
         if wait_s > 0:
             await hint.wait(wait_s)
